@@ -191,6 +191,7 @@ class Sink:
                 followed=self._warehouse.log.ddl_read,
                 metrics=metrics,
                 installation=self._foreign.installation,
+                foreign=passed_by.more,
             )
             if settings.fresh and settings.mode == "continuous"
             else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -26,7 +26,15 @@ from spark_sink.source.admin import (
     read_ahead,
     unreachable,
 )
-from spark_sink.source.own_topics import RawRecord, Report, versions_in, warn_of_foreign
+from spark_sink.source.own_topics import (
+    ForeignRecord,
+    RawRecord,
+    Report,
+    marker_sql,
+    no_markers,
+    versions_in,
+    warn_of_foreign,
+)
 from spark_sink.source.positions import Offsets
 from spark_sink.spark.java import java_class
 from spark_sink.spark.jobs import MANY, for_many_rows
@@ -48,6 +56,7 @@ RAW = (
     *(f"CAST({name} AS STRING) AS {name}" for name in ("key", "value")),
 )
 """The columns of `RawRecord`, as expressions over Spark's Kafka source."""
+_TEXT = "CAST(value AS STRING)"
 _RECORDS = (
     "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -155,9 +164,17 @@ class Topics(Protocol):
 class KafkaTopics:
     """The row topics, read between offsets for reloads; and the offsets of all topics of the installation."""
 
-    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        *,
+        foreign: Callable[[Sequence[ForeignRecord]], object] = lambda _: None,
+    ) -> None:
+        """``foreign`` takes records of the transactions topics that no worker wrote."""
         self._spark = spark
         self._settings = settings
+        self._foreign = foreign
         self._lock = threading.Lock()
         self._kept: Admin | None = None
 
@@ -235,21 +252,31 @@ class KafkaTopics:
             return kafka.written(wanted(self._settings))
 
     def last_values(self, ends: Offsets) -> list[str]:
-        """Return the value of each partition's last record before its end; omit partitions without a record."""
+        """Return the value of each partition's last transaction marker before its end, if it has one.
+
+        Records of other programs, which may hide it, are passed by.
+        """
         values: list[str] = []
         window, left = _WINDOW, {at: end for at, end in ends.items() if end > 0}
+        others, is_own = set[tuple[str, int, int]](), marker_sql(_TEXT)
         if not left:
             return values
         with self.admin() as kafka:
             earliest = kafka.ranges(transactions_pattern(self._settings.prefix))[0]
         while left:
-            # Aborted records and the ends of Kafka transactions have offsets, but no value.
+            # Aborted records and the ends of Kafka transactions have offsets, but are no records.
             start = {at: max(earliest.get(at, 0), end - window) for at, end in left.items()}
-            records = self.read(start, left).where("value IS NOT NULL")
-            last = records.groupBy("topic", "partition").agg(
-                f.max_by(f.col("value").cast("string"), "offset").alias("value")
+            last = (
+                self.read(start, left)
+                .groupBy("topic", "partition")
+                .agg(
+                    f.expr(f"max_by({_TEXT}, offset) FILTER (WHERE {is_own})").alias("value"),
+                    f.expr(f"collect_list(offset) FILTER (WHERE NOT {is_own})").alias("others"),
+                )
             )
-            found = {(row.topic, row.partition): row.value for row in last.collect()}
+            rows = last.collect()
+            others |= {(row.topic, row.partition, at) for row in rows for at in row.others}
+            found = {(one.topic, one.partition): one.value for one in rows if one.value is not None}
             values += found.values()
             left = {
                 at: end
@@ -257,6 +284,7 @@ class KafkaTopics:
                 if at not in found and start[at] > earliest.get(at, 0)
             }
             window *= 10
+        self._foreign(no_markers(others))
         return values
 
     def ddl_ranges(self) -> tuple[Offsets, Offsets]:

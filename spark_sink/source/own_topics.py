@@ -111,3 +111,25 @@ def _version_key(value: str, named: VersionKey | None) -> VersionKey:
     if body["wire"] == WIRE_VERSION and not isinstance(body["columns"], list):
         raise TypeError("its columns are no list")
     return key
+
+
+def marker_sql(text: str) -> str:
+    """Return the condition that a record of a transactions topic, with the value `text`, is a marker."""
+    status, name, wire = (f"get_json_object({text}, '$.{one}')" for one in ("status", "id", "wire"))
+    is_marker = f"{status} IN ('BEGIN', 'END') AND {name} IS NOT NULL AND {wire} IS NOT NULL"
+    return f"coalesce({is_marker}, false)"
+
+
+def no_markers(found: Iterable[tuple[str, int, int]]) -> list[ForeignRecord]:
+    """Return the records of transactions topics at these places that are no markers."""
+    return [ForeignRecord(*at, "no transaction marker") for at in sorted(found)]
+
+
+def is_open(marker: str) -> bool:
+    """Whether the transaction of a marker may continue after it, as after one that cannot be understood."""
+    try:
+        body = json.loads(marker)
+        is_end = body["status"] == "END"
+        return body["wire"] != WIRE_VERSION or (is_end and body.get("last", True) is not True)
+    except UNREADABLE:
+        return True

@@ -26,6 +26,7 @@ from pyspark.sql import functions as f
 
 from spark_sink.errors import CutAmbiguous, CutGone, CutIncomplete, CutUnknown
 from spark_sink.source.envelope import EXISTED
+from spark_sink.source.own_topics import UNREADABLE
 from spark_sink.source.positions import Offsets
 from spark_sink.text.quoting import literal
 from spark_sink.warehouse.coverage import Cut, Marker, reaches
@@ -205,14 +206,18 @@ def unfinished(markers: Iterable[Marker], whole: Offsets) -> frozenset[str]:
     """The ids of transactions in parts whose last part is not known to be held as a whole."""
     finished: dict[str, bool] = {}
     for one in markers:
-        body: dict[str, Any] = json.loads(one.text)
-        if body.get("status") != "END":
+        try:
+            body: dict[str, Any] = json.loads(one.text)
+            is_end, name, is_last = body["status"] == "END", str(body["id"]), body.get("last", True)
+        except UNREADABLE:
+            # Another program wrote it.
+            continue
+        if not is_end:
             continue
         is_whole = one.topic is None or (
             (one.offset or 0) < whole.get((one.topic, one.partition or 0), 0)
         )
-        is_last = bool(body.get("last", True)) and is_whole
-        finished[body["id"]] = finished.get(body["id"], False) or is_last
+        finished[name] = finished.get(name, False) or (is_last is True and is_whole)
     return frozenset(name for name, is_last in finished.items() if not is_last)
 
 

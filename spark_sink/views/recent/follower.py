@@ -10,7 +10,6 @@ earlier.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -31,6 +30,7 @@ from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.installation import Installation
 from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.own_topics import ForeignRecord, is_open, marker_sql, no_markers
 from spark_sink.source.positions import Offsets, Place
 from spark_sink.source.tail import Tail
 from spark_sink.spark.error_mapping import named
@@ -74,10 +74,12 @@ class Follower:
         followed: Callable[[], Offsets],
         metrics: Metrics,
         installation: Installation | None = None,
+        foreign: Callable[[Sequence[ForeignRecord]], object] = lambda _: None,
     ) -> None:
         """``merged`` returns the offsets up to which rows are merged; ``followed``, those read of DDL topics.
 
-        Without an ``installation``, all records of the topics that are read count as the installation's own.
+        ``foreign`` takes records of the transactions topics that no worker wrote. Without an ``installation``,
+        all records of the topics that are read count as the installation's own.
         """
         self._installation = installation
         self._spark = spark
@@ -88,7 +90,8 @@ class Follower:
         self._metrics = metrics
         self._schemas_topic = schemas_topic(settings.prefix)
         self._ddl_topics = ddl_topic(settings.prefix, "")
-        self._topics = KafkaTopics(spark, settings)
+        self._foreign = foreign
+        self._topics = KafkaTopics(spark, settings, foreign=foreign)
         self._coverage = Coverage()
         self._wholeness = Wholeness()
         self._settled: Offsets = {}
@@ -244,7 +247,7 @@ class Follower:
             return
         if step is Step.BEGIN:
             records = self._with_versions(records, versions)
-        rows = stored(
+        rows = by_kind(
             records, self._schemas_topic, self._ddl_topics, own=self._own_sql(start, until)
         )
         cut = Cut(
@@ -255,8 +258,12 @@ class Follower:
         )
         seen, known = Observation(), self._metrics.destinations
         rows = rows.observe(
-            seen, f.min("ts_ms").alias("oldest"), f.count("ts_ms").alias("rows"), *highest(known)
+            seen,
+            f.expr("min(if(kind = 'foreign', NULL, ts_ms))").alias("oldest"),
+            f.expr("count_if(kind = 'foreign')").alias("foreign"),
+            *highest(known),
         )
+        foreign, rows = rows.where("kind = 'foreign'"), rows.where("kind <> 'foreign'")
         if step is Step.BEGIN:
             # A beginning replaces what is tidied, so one of the two commits would fail.
             if self._tidying is not None:
@@ -274,6 +281,9 @@ class Follower:
             self._until, self._is_beginning = until, False
             self._reached.notify_all()
         found = seen.get
+        if found["foreign"]:
+            places = foreign.select("topic", "partition", "offset").collect()
+            self._foreign(no_markers((at[0], at[1], at[2]) for at in places))
         self._metrics.visible(until, oldest_ms=found["oldest"], now=time.time())
         self._metrics.seen(highest_found(found, known))
 
@@ -360,13 +370,20 @@ def stored(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> Data
     Records of the topic `schemas` are versions; records of topics that begin with `ddl` are statements. Of the
     transactions topics of the same prefix, only the ends of transactions in parts are kept.
     """
+    return by_kind(records, schemas, ddl, own=own).where("kind <> 'foreign'")
+
+
+def by_kind(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> DataFrame:
+    """The rows of `stored`, and those of records in the transactions topics that are no markers (`foreign`)."""
+    marker = f"startswith(topic, {literal(markers_prefix(schemas))})"
     kinds = {
         "version": f"topic = {literal(schemas)}",
-        "marker": f"startswith(topic, {literal(markers_prefix(schemas))})",
+        "foreign": f"{marker} AND NOT {marker_sql('text')}",
+        "marker": marker,
         "statement": f"startswith(topic, {literal(ddl)})",
     }
     last = "get_json_object(text, '$.last') = 'false'"
-    parts = f"{last} OR CAST(get_json_object(text, '$.part') AS INT) > 1"
+    parts = f"{last} OR try_cast(get_json_object(text, '$.part') AS INT) > 1"
     ends = f"(get_json_object(text, '$.status') = 'END' AND ({parts}))"
     whens = " ".join(f"WHEN {sql} THEN '{kind}'" for kind, sql in kinds.items())
     kind = f"CASE {whens} ELSE 'record' END AS kind"
@@ -382,12 +399,6 @@ def stored(records: DataFrame, schemas: str, ddl: str, *, own: str = "") -> Data
 def markers_prefix(schemas: str) -> str:
     """The beginning of the names of the transactions topics that belong to a schemas topic."""
     return f"{schemas.removesuffix('__schemas')}__transactions."
-
-
-def is_open(marker: str) -> bool:
-    """Whether a record of a transactions topic ends a part that is not the last of its transaction."""
-    body = json.loads(marker)
-    return body.get("status") == "END" and not body.get("last", True)
 
 
 def divides_nothing(topics: KafkaTopics, until: Offsets) -> bool:

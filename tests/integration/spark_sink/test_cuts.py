@@ -15,6 +15,7 @@ from spark_sink.errors import CutIncomplete
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.kafka import KafkaTopics
+from spark_sink.source.own_topics import ForeignRecord
 from spark_sink.views.cuts.cut_tables import as_of
 from spark_sink.views.recent.follower import Follower
 from spark_sink.warehouse.opening import open_warehouse
@@ -41,7 +42,7 @@ def change(seq: int, table: str, name: str, order: int) -> tuple[str, str]:
 
 def end(name: str, part: int, *, last: bool) -> tuple[str, str]:
     """The end of a part of a transaction."""
-    return MARKERS, json.dumps({"status": "END", "id": name, "part": part, "last": last})
+    return MARKERS, json.dumps({"status": "END", "id": name, "part": part, "last": last, "wire": 1})
 
 
 @pytest.mark.long("unit/spark_sink/views has cuts and recent changes of what is committed")
@@ -70,7 +71,8 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
         format=FORMAT,
         trigger_interval=0,
     )
-    topics = KafkaTopics(spark, settings)
+    foreign = list[ForeignRecord]()
+    topics = KafkaTopics(spark, settings, foreign=foreign.extend)
     columns = (("id", "int"), ("v", "int"))
     schemas = [schema(*columns, table=table) for table in ("a", "b")]
     await write(
@@ -89,7 +91,12 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
     await producer.commit_transaction()
     markers = topics.markers_end()
     (last,) = topics.last_values(markers)
-    assert json.loads(last)["last"] is False
+    assert (json.loads(last)["last"], foreign) == (False, [])
+    # Another program's records hide it from nobody.
+    await write(*((MARKERS, "{") for _ in range(200)))
+    await producer.commit_transaction()
+    assert topics.last_values(topics.markers_end()) == [last]
+    assert len({one.offset for one in foreign}) == len(foreign) == 200
 
     warehouse = open_warehouse(spark, settings.warehouse, table_format=FORMAT)
     warehouse.notes.make()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_sink.source.own_topics import ForeignRecord, RawRecord, versions_in
+from spark_sink.source.own_topics import ForeignRecord, RawRecord, is_open, versions_in
 from tests.unit.spark_sink.history import schema
 
 TOPIC = "aq.__schemas"
@@ -82,3 +82,25 @@ def test_a_record_without_a_key_that_states_a_version_is_one() -> None:
 def test_a_version_of_a_later_contract_is_kept_whatever_else_it_has() -> None:
     later = json.dumps(NAMED | {"wire": 2})
     assert read((KEY, later)) == ([later], [])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"status": "BEGIN", "wire": 1}, False),
+        ({"status": "END", "wire": 1, "last": True}, False),
+        ({"status": "END", "wire": 1, "last": False}, True),
+        # What a marker does not state as its contract has it proves nothing.
+        ({"status": "END", "wire": 1, "last": "true"}, True),
+        ({"status": "END", "wire": 1, "last": None}, True),
+        ({"status": "END", "wire": 2, "last": True}, True),
+        ({"status": "END", "last": True}, True),
+        ({}, True),
+        ([], True),
+    ],
+)
+def test_a_transaction_is_open_after_a_marker_unless_that_states_its_end(
+    body: object, *, expected: bool
+) -> None:
+    assert is_open(json.dumps(body)) is expected
+    assert is_open("{")

@@ -78,7 +78,8 @@ class Bank:
                 order, last = order + 1, next(self._seq)
                 records.append(self._change(table, account, amount, last, name, order))
             if parts > 1:
-                end = {"status": "END", "id": name, "part": part + 1, "last": part + 1 == parts}
+                is_last = part + 1 == parts
+                end = {"status": "END", "id": name, "part": part + 1, "last": is_last, "wire": 1}
                 records.append((MARKERS, json.dumps(end)))
             self._queue.append(records)
         self.states[last], self.ids[last] = self._copy(), name

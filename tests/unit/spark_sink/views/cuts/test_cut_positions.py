@@ -279,3 +279,12 @@ def test_each_way_to_name_a_place() -> None:
 def test_a_time_without_a_zone_and_an_impossible_one_are_refused(text: str) -> None:
     with pytest.raises(CutAmbiguous, match=text):
         moment(text)
+
+
+def test_what_another_program_wrote_ends_no_transaction_and_begins_none() -> None:
+    own = {"status": "END", "id": "u:1", "part": 1, "last": False, "wire": 1}
+    foreign = ["", "{", "7", "[]", "{}", '{"status": "END"}', '{"id": "u:2", "status": "BEGIN"}']
+    texts = [json.dumps(own), *foreign, json.dumps(own | {"last": "true"})]
+    assert unfinished(map(Marker, texts), {}) == {"u:1"}
+    last = json.dumps(own | {"part": 2, "last": True})
+    assert unfinished(map(Marker, [*texts, last]), {}) == frozenset()

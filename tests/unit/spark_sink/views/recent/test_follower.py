@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from spark_sink.metrics import Metrics
 from spark_sink.settings.model import Settings
 from spark_sink.source.positions import Offsets
-from spark_sink.views.recent.follower import Follower, highest, highest_found
+from spark_sink.views.recent.follower import Follower, by_kind, highest, highest_found
 from spark_sink.warehouse.coverage import Cut
 from spark_sink.warehouse.protocol import RecentLog
 from tests.harness.memory_warehouse import MemoryRecent
@@ -116,6 +117,34 @@ def test_the_highest_number_of_each_destination_is_found_in_the_job_that_stores_
     assert found(both, ["a", "it's", "gone"]) == {"a": (2, 4), "it's": (1, 8)}
     # Two new ones at once are known from the first merge on.
     assert found(both, []) == {}
+
+
+def test_a_record_of_another_program_among_the_markers_is_told_from_them(
+    spark: SparkSession,
+) -> None:
+    own: dict[str, Any] = {"status": "END", "id": "u:1", "wire": 1}
+    kept = [own | {"part": 1, "last": False}, own | {"part": 2, "last": True}]
+    left = [own | {"part": 1, "last": True}, own | {"status": "BEGIN"}, own | {"part": "x"}]
+    foreign = [None, "", "{", "7", "[]", "{}", '{"status": "END"}', '{"id": "u:1", "wire": 1}']
+    values = [*map(json.dumps, [*kept, *left]), *foreign]
+    rows = by_kind(
+        spark.createDataFrame(
+            [("aq.__transactions.shop", 0, at, value) for at, value in enumerate(values)],
+            "topic STRING, partition INT, offset BIGINT, value STRING",
+        ).selectExpr(
+            *("topic", "partition", "offset", "CAST(value AS BINARY) AS value"),
+            "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+        ),
+        "aq.__schemas",
+        "aq.__ddl.",
+    )
+    found = {row.offset: (row.kind, row.text) for row in rows.collect()}
+    # A tombstone is no row of any kind.
+    first = len(kept) + len(left) + 1
+    assert found == {
+        **{at: ("marker", values[at]) for at in range(len(kept))},
+        **{at: ("foreign", values[at]) for at in range(first, len(values))},
+    }
 
 
 def test_a_beginning_has_all_versions_of_tables_and_none_of_them_in_its_plan(
