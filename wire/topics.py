@@ -46,6 +46,11 @@ def shard_topics(prefix: str, destination: str = "") -> str:
     return f"{prefix}{_SHARD}{destination and f'{destination}.'}"
 
 
+def shard_owner(prefix: str, topic: str) -> str:
+    """The destination of a share's topic; no destination's name has a dot."""
+    return topic.removeprefix(shard_topics(prefix)).partition(".")[0]
+
+
 def merged_topic(prefix: str, destination: str, topic: str) -> str:
     """The topic that a destination's share is merged into; a topic that is not a share stays as it is."""
     share = shard_topics(prefix, destination)

@@ -13,7 +13,7 @@ from app.settings.model import DestinationSettings, Settings, SnapshotSettings, 
 from app.settings.start_position import start_position
 from app.worker.destination.plan import Failover, Plan, SnapshotPlan, Source
 from app.worker.logical_schemas.plan import CurrentRoutes, LogicalSchemasPlan
-from app.worker.merge.plan import MergePlan
+from app.worker.merge.plan import UNIT, MergePlan
 from app.worker.pipeline.publish.publisher import TopicPlans
 from app.worker.pipeline.rules import PublishingRules
 from connectors.kafka.client import KafkaClient
@@ -140,6 +140,8 @@ def destination_plan(
         failover=_failover(destination),
         accepted=frozenset(destination.accept),
         snapshot=_snapshot(destination.snapshot, settings.data_dir),
+        all_destinations=frozenset(settings.destinations),
+        merges=frozenset(f"{UNIT}{one}" for one in settings.merge),
         rules=PublishingRules(
             destination=name,
             routes=routes_of(settings, name),

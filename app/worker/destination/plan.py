@@ -106,6 +106,10 @@ class Plan:
     failover: Failover
     accepted: frozenset[Accept]
     snapshot: SnapshotPlan
+    all_destinations: frozenset[str]
+    """The names of all destinations of the settings."""
+    merges: frozenset[str]
+    """The units of all merges of the settings."""
 
     @property
     def journal(self) -> JournalPartition:

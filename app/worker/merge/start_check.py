@@ -10,6 +10,7 @@ records in them are not forgotten.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -27,7 +28,7 @@ from connectors.kafka.reading import Partition, StoredRecord, firsts, newest
 from connectors.kafka.topics import Topics
 from tables.state.merge_cursor import MergeCursors
 from wire.records import HEADER_SEQ, Origin, origin_in
-from wire.topics import journal_topic, merged_topic, shard_topic, shard_topics
+from wire.topics import journal_topic, merged_topic, shard_owner, shard_topic, shard_topics
 
 _REMEDY = (
     "The journal is an older copy, or has lost its newest records; or the merge was removed from the settings "
@@ -83,8 +84,7 @@ async def left_unmerged(plan: MergePlan, cursors: MergeCursors) -> dict[str, str
     A topic of such a destination that cannot be read now may have records, so its merged topic is among them.
     """
 
-    def owner(topic: str) -> str:
-        return topic.removeprefix(every).partition(".")[0]
+    owner = partial(shard_owner, plan.prefix)
 
     def lacks(
         topic: str, why: KafkaDenied | MergeUnfinished | TooFewBrokers | TransactionOpen

@@ -524,6 +524,50 @@ def test_a_merged_topic_waits_for_what_a_removed_destination_left_until_it_is_ba
     check_each_once(stack, wanted["prefix"])
 
 
+@pytest.mark.remedy("MergeUnfinished")
+@pytest.mark.long("unit/app/worker/destination/takeover/test_published_check.py has the comparison")
+def test_a_merge_that_ends_with_one_of_its_two_destinations_is_named_by_the_other_until_it_is_back(
+    stack: Stack, mysql: Mysql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = Shards(mysql)
+    wanted = shards.settings(stack, tmp_path, stalled="wait", stalled_after_seconds=3)
+    merge, destinations = wanted["merge"], wanted["destinations"]
+    east = destinations["east"]
+    with Pair(wanted, tmp_path) as pair:
+        pair.start("one")
+        monkeypatch.setenv("AQUEDUCT_CONFIG", str(pair.config("one")))
+        shards.write()
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "pause", "west"]) == 0
+        shards.write(["east"])
+        pair.until(lambda: shard_of(pair, "east").get("held"))
+        pair.end("one", signal.SIGTERM)
+        # A merge has two destinations at least, so it goes with one of them.
+        del destinations["east"], wanted["merge"]
+        pair.start("one")
+        assert main(["destination", "resume", "west", "--timeout", "1"]) == 1
+        found = pair.until(lambda: pair.status("one")["destinations"]["west"]["error"])
+        assert found.startswith("MergeUnfinished: "), found
+        topic = f"{wanted['prefix']}.trade"
+        assert f"{wanted['prefix']}.__shard.east.trade has records that {topic} lacks" in found
+        assert "no destination east" in found
+        pair.end("one", signal.SIGTERM)
+        destinations["east"] = east
+        merge["trade"]["stalled"] = "pass"
+        wanted["merge"] = merge
+        pair.start("one")
+        pair.until(lambda: is_merged(stack, pair, shards))
+        assert main(["destination", "delete", "east"]) == 0
+        pair.until(lambda: shard_of(pair, "west").get("unread") == 0)
+        pair.end("one", signal.SIGTERM)
+        del destinations["east"], wanted["merge"]
+        pair.start("one")
+        shards.write(["west"])
+        pair.until(lambda: is_merged(stack, pair, shards))
+    merged = [one for part in records(stack, topic) for one in part]
+    assert len({one[3] for one in merged}) == len(merged) == 3 * shards.count
+
+
 def is_merged_but(stack: Stack, pair: Pair, shards: Shards, shard: str) -> bool:
     """Whether all records are there, but for three of a shard."""
     merged = [one for part in records(stack, f"{pair.wanted['prefix']}.trade") for one in part]

@@ -28,9 +28,16 @@ from connectors.kafka.topics import Topics
 from tables.rules.table_version import TableVersion
 from tables.state.cursor import Cursor
 from tables.state.journal.state import DestinationState
-from tables.state.merge_cursor import MERGE, MergeCursors
+from tables.state.merge_cursor import MERGE, MergeCursor, MergeCursors
 from wire.records import HEADER_CHANGE_ID
-from wire.topics import ddl_topic, journal_topic, merged_topic, schemas_topic, shard_topics
+from wire.topics import (
+    ddl_topic,
+    journal_topic,
+    merged_topic,
+    schemas_topic,
+    shard_owner,
+    shard_topics,
+)
 
 _SKEW_MS = 3_600_000
 """The maximum difference of workers' clocks; partitions without newer records are not read."""
@@ -64,45 +71,113 @@ class Published:
                 what = f"version {version.version} of {version.database}.{version.table}"
                 raise self._outdated(one, record, what, cursor=state.cursor)
 
-    async def check_merged(self, state: DestinationState, partitions: int) -> None:
-        """Raise MergeUnfinished if a merge that the destination has left did not publish all of its records.
+    async def check_merged(
+        self,
+        state: DestinationState,
+        partitions: int,
+        *,
+        destinations: Collection[str] = (),
+        merges: Collection[str] = (),
+    ) -> None:
+        """Raise MergeUnfinished if a merge that the destination has left did not publish all records.
 
         ``partitions``: the number of the journal's partitions; one of them has the cursors of that merge.
+        ``destinations``: all of the settings, and ``merges``, the units of all their merges. The records of a
+        destination that the settings no longer have, which was in the same merge, count too: no other part of
+        a worker reads them. Without ``destinations``, the records of this destination count alone.
         """
-        beginning = shard_topics(self.prefix, self.destination)
-        topics = {one.topic for one in state.published if one.topic.startswith(beginning)}
-        last = await newest(self.options, topics, since_ms=None, wanted=bool) if topics else {}
-        if not last:
+        own = {
+            one.topic
+            for one in state.published
+            if one.topic.startswith(shard_topics(self.prefix, self.destination))
+        }
+        if not own:
             return
-        merged = await self._merge_cursors(topics, partitions)
+        last = await newest(self.options, own, since_ms=None, wanted=bool)
+        removed = await self._removed(destinations) if destinations else set()
+        if not last and not removed:
+            return
+        cursors = await self._merge_cursors(partitions)
+        self._check_merged(last, cursors)
+        if left := self._of_same_merge(removed, own, cursors, merges):
+            last = await newest(self.options, left, since_ms=None, wanted=bool)
+            self._check_merged(last, cursors)
+
+    def _check_merged(
+        self, last: Mapping[Partition, StoredRecord], cursors: Collection[MergeCursor]
+    ) -> None:
+        """Raise MergeUnfinished if one of the newest records of shares' topics was not merged."""
         for (topic, partition), record in last.items():
-            if record.offset >= (merged.offset(topic, partition) or 0):
+            until = [one.offsets.get(str(partition), 0) for one in cursors if one.topic == topic]
+            if record.offset >= max(until, default=0):
+                owner = shard_owner(self.prefix, topic)
+                gone = (
+                    f", and the settings have no destination {owner}"
+                    if owner != self.destination
+                    else ""
+                )
                 raise MergeUnfinished(
-                    f"{topic} has records that "
-                    f"{merged_topic(self.prefix, self.destination, topic)} lacks",
+                    f"{topic} has records that {merged_topic(self.prefix, owner, topic)} lacks{gone}",
                     destination=self.destination,
                     topic=topic,
                     partition=partition,
                     offset=record.offset,
                 )
 
-    async def _merge_cursors(self, topics: Collection[str], partitions: int) -> MergeCursors:
-        """How far these topics were merged, by a merge whose name the settings no longer have."""
-        found = MergeCursors()
+    async def _removed(self, destinations: Collection[str]) -> set[str]:
+        """The topics of shares of destinations that the settings no longer have."""
+        every = shard_topics(self.prefix)
+        return {
+            topic
+            for topic in await Topics(self.options).counts()
+            if topic.startswith(every) and shard_owner(self.prefix, topic) not in destinations
+        }
+
+    def _of_same_merge(
+        self,
+        removed: Collection[str],
+        own: Collection[str],
+        cursors: Collection[MergeCursor],
+        merges: Collection[str],
+    ) -> set[str]:
+        """The topics of removed destinations that were in a merge with this one.
+
+        A merge that the settings still have looks for them itself. Of a destination of which nothing was merged
+        yet, the topics count that were to be merged into the same topics.
+        """
+
+        def owner(topic: str) -> str:
+            return shard_owner(self.prefix, topic)
+
+        ended = {one.merge for one in cursors if one.topic in own} - {*merges}
+        kept = {owner(one.topic) for one in cursors if one.merge in merges}
+        others = {owner(one.topic) for one in cursors if one.merge in ended} - kept
+        targets = {merged_topic(self.prefix, self.destination, topic) for topic in own}
+        return {
+            topic
+            for topic in removed
+            if owner(topic) in others
+            or (
+                owner(topic) not in kept
+                and merged_topic(self.prefix, owner(topic), topic) in targets
+            )
+        }
+
+    async def _merge_cursors(self, partitions: int) -> list[MergeCursor]:
+        """How far topics were merged, by all merges, also by those whose names the settings no longer have."""
+        found: dict[tuple[str, str], MergeCursor] = {}
 
         def take(record: StoredRecord) -> None:
             if MERGE.is_of(record.key) and record.value:
                 one = MergeCursors()
                 one.take(MERGE.name, [], record)
-                found.by_topic |= {
-                    name: each for name, each in one.by_topic.items() if name in topics
-                }
+                found.update(((each.merge, each.topic), each) for each in one.by_topic.values())
 
         for number in range(partitions):
             await read_each(
                 self.options, journal_topic(self.prefix), number, take=take, waits_for_open=False
             )
-        return found
+        return [*found.values()]
 
     def _has_row(self, record: StoredRecord) -> bool:
         """Whether a record is the destination's; other programs may write to its topics, too."""

@@ -470,7 +470,12 @@ class Takeover:
             published = Published(
                 destination=plan.name, prefix=plan.journal.prefix, options=plan.kafka_options
             )
-            await published.check_merged(state, plan.topics.journal().partitions)
+            await published.check_merged(
+                state,
+                plan.topics.journal().partitions,
+                destinations=plan.all_destinations,
+                merges=plan.merges,
+            )
         selected = await answers.selected(state, early)
         self.phases.reached("server asked")
         facts, address = selected.facts, selected.address

@@ -94,6 +94,8 @@ def run_of(name: str = "shop", *, signals: Any = None, interval: float = 0.0) ->
         failover=Failover(),
         accepted=frozenset(),
         snapshot=SnapshotPlan(),
+        all_destinations=frozenset({name}),
+        merges=frozenset(),
     )
     return SourceAgent(
         plan=plan,

@@ -121,6 +121,8 @@ class Scene:
                 rules=SimpleNamespace(routes=Routes(prefix="aq", include="")),
                 accepts=lambda _: False,
                 snapshot=SnapshotPlan(),
+                all_destinations=frozenset({"shop"}),
+                merges=frozenset(),
             ),
         )
         self.sources = Sources(self.plan)
