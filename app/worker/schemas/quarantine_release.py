@@ -56,6 +56,7 @@ from tables.history.history import SchemaHistory
 from tables.history.position import HistoryPosition
 from tables.history.record import SchemaRecord
 from tables.history.resolved_statement import UNKNOWN, fill, resolved
+from tables.rules.routes.routes import Route
 from tables.state.cursor import Cursor
 from tables.state.quarantine import Entry, Outcome, Quarantine, Resolution, note_of
 from wire.changes import ANNOUNCED
@@ -423,21 +424,14 @@ class Release:
 
     def _state(self, event: ParkedEvent, gathering: Gathering) -> None:
         """Apply a statement between the rows: it is already on the DDL topic, and takes its effect here."""
-        query = event.query
-        assert query is not None
+        route = self._stage.tables.route(event.name)
         if event.statement == Kind.TRUNCATE.value:
-            route = self._stage.tables.route(event.name)
-            if route is not None and route.deletes_rows:
-                why = "its TRUNCATE waits, and truncates is deletes; set record or omit until it is released"
-                raise RuleImpossible.of(event.name, why)
-            emptied = (route,) if route is not None and route.records_truncates else ()
-            at = event.pos, event.ordinal
-            item = Ddl(
-                event.transaction, Kind.TRUNCATE, query, *at, emptied, None, (), is_published=False
-            )
-            gathering.gathered.items.append(item)
-            gathering.gathered.values += item.values
-        elif self._is_reached and not self._by_binlog:
+            self._empty(event, route, gathering)
+            return
+        if event.departed is not None and route is not None and route.deletes_on_drop:
+            # The rows that are published next are of another table.
+            self._empty(event, route, gathering)
+        if self._is_reached and not self._by_binlog:
             before, self.table = self.table, self._after(event)
             self._stage.tables.put(event.name, self.table)
             has_rows = self._stage.book.latest(*event.name) or gathering.gathered.uses
@@ -445,6 +439,27 @@ class Release:
                 # Also if a later statement alters it back: the rows have changed since.
                 announced = announcing(event.transaction, event.name, event.transaction.id)
                 gathering.announce(announced, event.name, self.table, event.pos)
+
+    def _empty(self, event: ParkedEvent, route: Route | None, gathering: Gathering) -> None:
+        """Publish that all rows of the table are gone, unless that is to be omitted. Raise RuleImpossible."""
+        if route is not None and route.deletes_rows:
+            what = "TRUNCATE" if event.departed is None else "DROP or RENAME"
+            why = f"its {what} waits, and truncates is deletes; set record or omit until it is released"
+            raise RuleImpossible.of(event.name, why)
+        assert event.query is not None
+        item = Ddl(
+            event.transaction,
+            Kind.TRUNCATE,
+            event.query,
+            event.pos,
+            event.ordinal + (event.departed or 0),
+            (route,) if route is not None and route.records_truncates else (),
+            None,
+            (),
+            is_published=False,
+        )
+        gathering.gathered.items.append(item)
+        gathering.gathered.values += item.values
 
     def _after(self, event: ParkedEvent) -> Table | None:
         """Return the definition after a statement; None if the table is gone."""

@@ -56,9 +56,22 @@ def record_of_statement(item: Ddl, name: tuple[str, str], first_ordinal: int) ->
         "database": query.database,
         "sql_mode": query.sql_mode,
         "status": query.status.hex(),
+        "departed": _departed(item, name),
         **position_fields(item.transaction, item.pos, first_ordinal + item.ordinal),
     }
     return key_of(name), query.sql.encode(), [(HEADER_META, orjson.dumps(meta))]
+
+
+def _departed(item: Ddl, name: tuple[str, str]) -> int | None:
+    """The ordinal, from the statement's on, of the record that all rows of a quarantined table are gone.
+
+    None unless the statement drops or renames the table. The tables that were not quarantined had the ordinals
+    before.
+    """
+    if item.resolved is None or item.resolved.is_noise:
+        return None
+    names = [one.name for one in item.resolved.departed()]
+    return len(names) + names.index(name) if name in names else None
 
 
 def position_fields(transaction: Transaction, pos: int, ordinal: int) -> dict[str, Any]:
@@ -92,6 +105,9 @@ class ParkedEvent:
     """A statement that affects the table."""
     statement: str
     """Its kind, a value of ``connectors.mysql.binlog.statement_kind.Kind``."""
+    departed: int | None
+    """If the statement drops or renames the table: the ordinal, from the statement's on, of the record that all
+    of its rows are gone. None too in a record of an earlier version of the worker."""
 
     @property
     def rows(self) -> RowsEvent:
@@ -142,6 +158,7 @@ def parked_of(
         text=meta["query"] if is_rows else None,
         query=None if is_rows else _query(meta, value),
         statement="" if is_rows else meta["statement"],
+        departed=None if is_rows else meta.get("departed"),
     )
 
 

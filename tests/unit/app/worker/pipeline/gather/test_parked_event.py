@@ -10,6 +10,7 @@ from app.worker.pipeline.gather.captured_tables import Unpublished
 from app.worker.schemas.quarantine_release import Release, announcing
 from connectors.mysql.binlog.changes import Transaction
 from connectors.mysql.ddl.definition import Column, Database
+from tables.rules.mapping.forms import from_yaml
 from tables.state.quarantine import BY_MAPPING, Entry, Outcome, Resolution
 from tests.unit.app.worker.pipeline.actions import TOPICS, Action, Ddl, RowsOf, Truncate
 from tests.unit.app.worker.pipeline.gather import parked
@@ -268,6 +269,69 @@ def test_a_truncate_that_waited_has_a_record_only_where_it_is_published(truncate
     assert ("set record or omit until it is released" in entry.reason) == (truncates == "deletes")
     # Its topic takes rows again: what is to be done now is about the mapping.
     assert ("Correct the mapping" in entry.action) == (truncates == "deletes")
+
+
+GONE = [
+    ["DROP TABLE orders", "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))"],
+    ["RENAME TABLE orders TO old, log TO orders"],
+    ["DROP TABLE log, orders", "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))"],
+]
+NOISE = [
+    "CREATE TABLE _orders_gho (id INT PRIMARY KEY, note VARCHAR(20))",
+    "RENAME TABLE orders TO _orders_del, _orders_gho TO orders",
+]
+
+
+@pytest.mark.parametrize(
+    ("rules", "statements", "ops"),
+    [
+        *(("topic: moved", one, "ctc") for one in GONE),
+        ("topic: moved", NOISE, "cc"),
+        ("{topic: moved, on_drop: keep}", GONE[0], "cc"),
+        ("truncates: omit", GONE[0], "cc"),
+        ("truncates: deletes", GONE[0], "c"),
+        (None, GONE[0], "cc"),
+    ],
+)
+def test_a_mapped_table_that_was_dropped_or_renamed_while_it_waited_loses_its_rows_between_the_others(
+    rules: str | None, statements: list[str], ops: str
+) -> None:
+    rows = RowsOf(ORDERS, "c", ((1, 1),))
+    between: list[list[Action]] = [[Ddl(one)] for one in statements]
+    source = Source([[rows], *between, [rows]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
+    )
+    text = rules if rules is None or rules.startswith("{") else f"{{{rules}}}"
+    mapping = None if text is None else from_yaml(f"tables: {{shop.orders: {text}}}")
+    routes = replace(RULES.routes, mapping=mapping)
+    events = [event for event in waiting if event.name == ORDERS]
+    found, entry = released(source, events, table(ORDERS), each=10, routes=routes)
+    own = [one for one in found if one.topic in ("aq.moved", TOPICS[ORDERS])]
+    assert "".join(str(one.op) for one in own) == ops
+    # The record of DROP has an id of its own, whatever else the statement has emptied.
+    ids = [dict(one.headers)["change_id"] for one in own]
+    assert len(set(ids)) == len(ids)
+    if "log, orders" in statements[0]:
+        assert ids[1].endswith(b"#3")
+    refused = "set record or omit until it is released" in entry.reason
+    assert refused == (rules == "truncates: deletes")
+
+
+def test_a_table_whose_drop_waits_alone_loses_its_rows_as_it_is_released() -> None:
+    """Its definition is the operator's, or the rows' own, and the table is gone before the first row."""
+    source = Source([[Ddl("DROP TABLE orders")]], gtids=True)
+    waiting = waiting_in(
+        records_of(pieces(source, NOWHERE, {**KNOWN, ORDERS: Unpublished.QUARANTINED}))
+    )
+    routes = replace(RULES.routes, mapping=from_yaml("tables: {shop.orders: {topic: moved}}"))
+    for given in (table(ORDERS), None):
+        found, _ = released(source, waiting, given, each=10, routes=routes)
+        assert [one.op for one in found if one.topic == "aq.moved"] == ["t"]
+    # A worker of an earlier version has not recorded it.
+    (event,) = waiting
+    found, _ = released(source, [replace(event, departed=None)], None, each=10, routes=routes)
+    assert found == []
 
 
 @pytest.mark.parametrize("each", [1, 10])
