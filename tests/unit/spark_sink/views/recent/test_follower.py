@@ -119,7 +119,7 @@ def test_the_highest_number_of_each_destination_is_found_in_the_job_that_stores_
     assert found(both, []) == {}
 
 
-def test_a_record_of_another_program_among_the_markers_is_told_from_them(
+def test_a_record_of_another_program_among_the_markers_is_passed_by(
     spark: SparkSession,
 ) -> None:
     own: dict[str, Any] = {"status": "END", "id": "u:1", "wire": 1}
