@@ -27,7 +27,7 @@ from connectors.scratch_file import scratch
 from tables.history.present_columns import Described
 from tables.rules.routes.routes import Route
 from tables.state.snapshots.snapshot_progress import TableSnapshot
-from wire.changes import REPLACED, SNAPSHOT, change_key, reading_of
+from wire.changes import REPLACED, SNAPSHOT, change_key, parts_of, reading_of
 from wire.records import HEADER_CHANGE_ID, TRUNCATE_OMITTED
 
 _BATCH = 5000
@@ -51,6 +51,10 @@ class _Table:
     name: TableName
     statements: list[tuple[int, Effect]] = field(default_factory=list)
     """The statements on the table, each with its number."""
+    emptied: list[tuple[int, str]] = field(default_factory=list)
+    """The records that all rows are gone, each with its number and its transaction."""
+    taken: set[str] = field(default_factory=set)
+    """The transactions by which another table took the name, with its rows."""
     unkeyed: int = 0
     """Rows that were read without a key that identifies them."""
     chunks: dict[str, tuple[int, Finding]] = field(default_factory=dict)
@@ -87,10 +91,10 @@ class ExistingRows:
         """Add a record of a row topic, with its images, or of the DDL topic."""
         source = value["source"]
         seq = int(source["seq"])
-        if "ddl" in value:
-            self._statement(seq, value)
-            return
         change_id = dict(record.headers)[HEADER_CHANGE_ID].decode()
+        if "ddl" in value:
+            self._statement(seq, value, parts_of(change_id)[0])
+            return
         name = (source["db"], source["table"])
         reading = reading_of(change_id)
         if (reading is None and name not in self._tables) or change_id.startswith(REPLACED):
@@ -99,7 +103,7 @@ class ExistingRows:
         if value["op"] == "t":
             # A replacement of rows empties the subscribers' table, not the source's.
             if reading is None:
-                table.statements.append((seq, Effect.EMPTIED))
+                table.emptied.append((seq, parts_of(change_id)[0]))
             return
         at = Finding(
             kind=FaultKind.UNTRUE,
@@ -192,7 +196,7 @@ class ExistingRows:
         target = (int(at.partition or 0), spread)
         return key_fault(columns, value, record, target, shard=route.shard)
 
-    def _statement(self, seq: int, value: Mapping[str, Any]) -> None:
+    def _statement(self, seq: int, value: Mapping[str, Any], transaction: str) -> None:
         """Note a statement with each table that it may concern."""
         if _PARTITION.search(value["ddl"]) or value.get("outcome") == "unresolved":
             # Such a statement need not name all tables whose rows it moves.
@@ -201,12 +205,17 @@ class ExistingRows:
             return
         for one in value.get("tables", ()):
             effect = Effect.ALTERED if one["change"] == "altered" else Effect.UNKNOWN
-            self._note(seq, (one["database"], one["table"]), effect)
+            name = one["database"], one["table"]
+            self._note(seq, name, effect)
+            if name in self._tables and one["renamed_from"] is not None:
+                self._tables[name].taken.add(transaction)
+        moved = {(one["database"], one["table"]) for one in value.get("tables", ())}
         for one in value.get("online", ()):
             self._note(seq, (one["database"], one["table"]), Effect.UNKNOWN)
         for one in value.get("effects", ()):
-            if one["kind"] == TRUNCATE_OMITTED:
-                self._note(seq, (one["database"], one["table"]), Effect.EMPTIED)
+            name = one["database"], one["table"]
+            if one["kind"] == TRUNCATE_OMITTED and name not in moved:
+                self._note(seq, name, Effect.EMPTIED)
 
     def _note(self, seq: int, name: TableName, effect: Effect) -> None:
         if name in self._tables:
@@ -224,6 +233,10 @@ class ExistingRows:
         for table in self._tables.values():
             reason = incomplete.get(table.name)
             own: Counter[Proof] = Counter()
+            table.statements += (
+                (seq, Effect.UNKNOWN if by in table.taken else Effect.EMPTIED)
+                for seq, by in table.emptied
+            )
             table.statements.sort(key=lambda one: one[0])
             for entries in self._by_key(table):
                 own += self._judged(table, entries, reason, knows_statements=knows_statements)

@@ -101,6 +101,9 @@ class RecordCheck:
         self.epochs: dict[int, Span] = {}
         self.held: dict[Partition, PartitionState] = {}
         self.statements: set[int] = set()
+        self.dropped: dict[int, Counter[str]] = {}
+        """By rank, the records of transactions that drop or rename tables, by topic; no change in the binlog is
+        theirs."""
         self.greatest = 0
         self.copies = Copies()
         """Set after the shares are read, and before any other topic is read."""
@@ -388,6 +391,7 @@ class RecordCheck:
         elif one.value.get("op", "t") == "t" and transaction.rank in self.truth.dropping:
             # A record in another format has no ``op``; nothing else of such a record is judged either.
             self.verdict.unjudged["tables whose rows are gone by a DROP"] += 1
+            self.dropped.setdefault(transaction.rank, Counter())[one.topic] += 1
         elif blurred is not None and self._is_blurred(transaction, ordinal):
             self.verdict.unjudged[rows_after(blurred[1])] += 1
         else:

@@ -304,4 +304,7 @@ def values_of(done: RecordCheck, rank: int) -> dict[str, int]:
         if count and route is not None:
             topic = done.subject.shares.home(route.topic)
             found[topic] = found.get(topic, 0) + count
+    for name, count in done.dropped.get(rank, {}).items():
+        topic = done.subject.shares.home(name)
+        found[topic] = found.get(topic, 0) + count
     return found

@@ -74,13 +74,17 @@ class Topics:
         """Add a row that was read."""
         self.put("r", row, v, id_=f"snapshot:one:shop.t:{chunk}#{ordinal}", **more)
 
-    def statement(self, change: str | None, sql: str = "…", **more: Any) -> None:
-        """Add a record of the DDL topic; with a ``change`` it lists the table."""
+    def statement(self, change: str | None, sql: str = "…", *, was: str = "", **more: Any) -> None:
+        """Add a record of the DDL topic; with a ``change`` it lists the table, which ``was`` another before."""
         self.seq += 1
-        table = {"database": "shop", "table": "t", "change": change, "renamed_to": None}
+        table = {
+            "database": "shop", "table": "t", "change": change, "renamed_to": None,
+            "renamed_from": {"database": "shop", "table": was} if was else None,
+        }  # fmt: skip
         tables = [] if change is None else [table]
         value = {"ddl": sql, "source": {"name": "shop", "seq": self.seq}, "tables": tables, **more}
-        self.rows.take("aq.__ddl.shop", 0, StoredRecord(b"", b"x", self.seq, ()), value)
+        headers = (("change_id", b"u:of the statement#ddl"),)
+        self.rows.take("aq.__ddl.shop", 0, StoredRecord(b"", b"x", self.seq, headers), value)
 
     def judged(self, **incomplete: str) -> Verdict:
         """The verdict on all of them."""
@@ -190,6 +194,38 @@ def test_after_a_statement_that_moves_rows_a_key_that_was_deleted_may_exist(
     topics.put("d", 1, None, before=10)
     topics.statement(change, sql, **more)
     topics.read(1, 10)
+    assert topics.judged().faults == faults
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(("was", "faults"), [("s", {}), ("", {"untrue": 1})])
+def test_a_name_that_a_mapped_table_leaves_has_the_rows_of_the_table_that_takes_it(
+    topics: Topics, was: str, faults: dict[str, int], *, is_first: bool
+) -> None:
+    """The record that its own rows are gone follows the statement, and topics are read in any order."""
+
+    def states() -> None:
+        topics.statement("renamed", "RENAME TABLE t TO old, s TO t", was=was)
+
+    topics.put("c", 1, 10)
+    if is_first:
+        states()
+    topics.put("t", 0, None, partition=0, key=b"", id_="u:of the statement#0", seq=3)
+    if not is_first:
+        topics.seq = 1
+        states()
+    topics.read(1, 11, seq=4)
+    assert topics.judged().faults == faults
+
+
+@pytest.mark.parametrize(("change", "faults"), [("renamed", {}), (None, {"untrue": 1})])
+def test_rows_that_a_statement_left_say_nothing_of_a_table_that_was_renamed(
+    topics: Topics, change: str | None, faults: dict[str, int]
+) -> None:
+    topics.put("c", 1, 10)
+    effect = {"kind": "truncate omitted", "database": "shop", "table": "t"}
+    topics.statement(change, "RENAME TABLE t TO old, s TO t", was="s", effects=[effect])
+    topics.read(1, 11)
     assert topics.judged().faults == faults
 
 

@@ -12,7 +12,7 @@ from app.audit.change_store import Store
 from app.audit.routes_in_force import RoutesInForce
 from app.audit.topics.record_check import RecordCheck, Subject
 from app.audit.topics.topics import Copies, Shares
-from app.audit.topics.totals import _is_expired
+from app.audit.topics.totals import _is_expired, values_of
 from app.audit.truth.changes import Truth
 from app.audit.truth.window import End
 from app.audit.verdict import FaultKind, Verdict
@@ -22,6 +22,7 @@ from connectors.mysql.position import Coordinates
 from tables.rules.mapping.forms import from_yaml
 from tables.rules.routes.routes import Routes
 from tests.unit.app.audit.truth.test_changes import SOURCE, rows, transaction, truth
+from tests.unit.app.audit.truth.test_printed_events import gtid, query
 
 TOPIC = "aq.shop.t"
 
@@ -245,3 +246,18 @@ def test_a_change_from_before_the_merge_may_be_gone_from_the_merged_topic(
         one.subject = replace(one.subject, beginnings=cut)
         positions = [position for position, _, _ in store.positions()]
         assert _is_expired(one, SHARE, positions[number - 1]) == expired
+
+
+def test_the_records_of_a_drop_are_counted_in_their_transaction_by_topic() -> None:
+    """The binlog does not show what existed, so no change of the source has these records."""
+    with Store() as store:
+        dropped = gtid(f"{SOURCE}:2", at=300) + query("DROP TABLE shop.t")
+        one = examined(truth(store, transaction(1, rows("t", 7)), dropped))
+        for at, name in enumerate(("2#0", "2#1")):
+            one.take(TOPIC, 0, record(at, name, {**delete(at + 1), "op": "t", "before": None}))
+        found = store.transaction(f"{SOURCE}:2")
+        assert found is not None
+        assert (one.verdict.faults, values_of(one, found.rank)) == ({}, {TOPIC: 2})
+        of_rows = store.transaction(f"{SOURCE}:1")
+        assert of_rows is not None
+        assert values_of(one, of_rows.rank) == {}
