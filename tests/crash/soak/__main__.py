@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -33,9 +33,9 @@ import yaml
 from devstack import Stack
 from tests.crash.choice import new_folder, say, seed_of
 from tests.crash.soak import verdict
-from tests.crash.soak.parts import INSIDE, OMITTED, PREFIX, Parts, commands
+from tests.crash.soak.parts import INSIDE, OMITTED, PREFIX, Parts, commands, is_kept
 from tests.crash.soak.verdict import MASKS
-from tests.crash.soak.writer import MASKED, SCHEMA, Writer
+from tests.crash.soak.writer import MASKED, SCHEMA, SHARDS, Writer, is_mapped, tables_of
 from tests.harness import topics
 from tests.harness.beside import beside
 from tests.harness.servers import own_stack
@@ -83,6 +83,8 @@ class Soak:
         """The columns that are masked by now."""
         self.waited: dict[str, str] = {}
         """What waited at the end, by name: its error."""
+        self._stale: set[str] = set()
+        """Tables of whose rows a command has removed some from the warehouse, that the topics still have."""
         self.counts: Counter[str] = Counter()
 
     def _note(self, text: str) -> None:
@@ -152,8 +154,11 @@ class Soak:
         values = ("record",) if last else ("record", "omit", "deletes")
         self._rules = {
             f"shop.{name}": {"truncates": self._chance.choice(values)}
-            for name in ("m_emptied", "m_kept", "m_plain")
+            for name in ("m_emptied", "m_kept", "m_plain", SHARDS)
         }
+        self._rules[f"shop.{SHARDS}"]["from"] = [f"{SHARDS}_[0-9]"]
+        if not last and self._chance.random() < 0.3:
+            self._rules["shop.m_kept"] = {"on_drop": "keep"}
         self._rules["shop.m_topic"] = {"topic": self._chance.choice(("first", "second"))}
         if self._masked:
             actions = {one: MASKS[one][0] for one in self._masked}
@@ -186,7 +191,10 @@ class Soak:
     def _end_one(self, chance: float) -> None:
         found = [one for one in self._parts.waiting().items() if commands(one[1])]
         if found:
-            self._parts.end(*found[int(chance * len(found))], chance * len(found) % 1, seconds=60)
+            name, lines = found[int(chance * len(found))]
+            self._parts.end(name, lines, chance * len(found) % 1, seconds=60)
+            if is_kept(lines):
+                self._stale.add(name)
 
     def _rest(self) -> None:
         """Let all be published, by a mapping that fits all tables."""
@@ -214,8 +222,11 @@ class Soak:
         )
         self._writer.last_rows(cursor, self._chance)
         parts.until(is_published)
+        there = {f"shop.{one}" for one in tables_of(cursor)}
+        cursor.execute("COMMIT")
         for name in note_quarantined():
-            parts.shell(f"python -m app schema resolve shop {shlex.quote(name)} --server")
+            way = "--server" if name in there else "--give-up --yes-lose-rows"
+            parts.shell(f"python -m app schema resolve shop {shlex.quote(name)} {way}")
         for name, one in parts.shown()["snapshot"].items():
             if one["state"] == "failed":
                 self.waited[f"existing rows of {name}"] = one["error"]
@@ -242,37 +253,40 @@ class Soak:
             for line in self._parts.together:
                 self._parts.shell(line)
             for name, lines in waiting.items():
-                if OMITTED in lines and not commands(lines):
-                    one = shlex.quote(name)
-                    keyless = f"python -m app snapshot start shop {one} --replace"
-                    keyed = f"python -m app validate shop {one} --repair"
-                    self._parts.shell(keyless if name == "shop.m_plain" else keyed)
+                if is_kept(lines):
+                    self._repair(name)
             self._parts.until(self._parts.has_read)
             waiting = self._compared()
         for name, lines in waiting.items():
             self._parts.fault(f"{name} still waits: {lines}")
         self.counts["ended"] = len(self.waited) - len(waiting)
 
+    def _repair(self, name: str) -> None:
+        """Remove rows that the source has no more from the topics of a table of the warehouse."""
+        for one in _sources(name, tables_of(self._cursor)):
+            keyless = f"python -m app snapshot start shop {shlex.quote(one)} --replace"
+            keyed = f"python -m app validate shop {shlex.quote(one)} --repair"
+            self._parts.shell(keyless if one == "shop.m_plain" else keyed)
+        self._cursor.execute("COMMIT")
+
     def _compared(self) -> dict[str, str]:
         """Compare, and report what differs of tables that do not wait; returns those that do."""
         self._parts.apply()
         waiting = self._parts.waiting()
-        different = self._differences(
-            {name for name, lines in waiting.items() if OMITTED not in lines}
-        )
+        kept = {name for name, lines in waiting.items() if is_kept(lines)} | self._stale
+        different = self._differences(waiting.keys() - kept)
         # The rows that an omitted TRUNCATE leaves are wanted, until a command removes them.
-        waiting = {
-            name: lines
-            for name, lines in waiting.items()
-            if OMITTED not in lines
-            or commands(lines)
-            or not different.keys().isdisjoint((name, f"topics of {name}"))
-        }
+        for name in kept:
+            real = [one.removeprefix("topics of shop.") for one in different]
+            own = {name, *(f"topics of {one}" for one in _sources(name, real))}
+            if different.keys() & own:
+                waiting.setdefault(name, f"{OMITTED} of it\n")
+            elif not commands(waiting.get(name, "")):
+                waiting.pop(name, None)
+            for one in own:
+                different.pop(one, None)
         for name, lines in waiting.items():
             self.waited.setdefault(name, lines)
-            if OMITTED in lines:
-                different.pop(name, None)
-                different.pop(f"topics of {name}", None)
         for name, some in different.items():
             for one in verdict.shown(some):
                 self._parts.fault(f"{name}: {one}")
@@ -291,12 +305,20 @@ class Soak:
         folded = verdict.folded(records)
         masks = {one: MASKS[one][1] for one in self._masked}
         found = {"seq": verdict.numbered(records)}
-        for name, table in source.items():
+        logical = {name: table for name, table in source.items() if not _is_shard(name)}
+        if shards := [source[name] for name in source.keys() - logical.keys()]:
+            logical[SHARDS] = verdict.united(shards)
+        for name, table in logical.items():
             rows = held.pop(name, [])
             if f"shop.{name}" not in left_out:
                 found[f"shop.{name}"] = verdict.differences(name, table, rows, masks)
+        for name, table in source.items():
             in_topics = verdict.unfolded(name, table, folded[name], masks)
             found[f"topics of shop.{name}"] = [*in_topics]
+        for name, one in folded.items():
+            if name not in source and is_mapped(name) and not one.is_kept and one.number:
+                text = f"the topics have {one.number} rows of {name}, the source no such table"
+                found[f"topics of shop.{name}"] = [text]
         for name, rows in held.items():
             if rows and "__dropped_" not in name:
                 text = f"the warehouse has {len(rows)} rows of {name}, the source no such table"
@@ -325,6 +347,17 @@ class Soak:
         self.counts["lost"] += of_topics.pop("lost", 0) + wrong.pop("missing")
         self.counts["duplicated"] += of_topics.pop("repeated", 0)
         self.counts["different"] += sum((*of_topics.values(), *wrong.values()))
+
+
+def _is_shard(name: str) -> bool:
+    return is_mapped(name) and name.startswith(f"{SHARDS}_")
+
+
+def _sources(name: str, real: Iterable[str]) -> list[str]:
+    """The real tables of one of the warehouse, of those that are given without their database."""
+    if name != f"shop.{SHARDS}":
+        return [name] if name.removeprefix("shop.") in real else []
+    return [f"shop.{one}" for one in sorted(real) if _is_shard(one)]
 
 
 def _numbers(line: str) -> dict[str, int]:

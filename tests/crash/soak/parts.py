@@ -40,6 +40,8 @@ ALIKE = (f"{PREFIX}x.test", f"test-{PREFIX}")
 COPIED = ("__schemas", "__journal", "__ddl.shop", "shop.orders", "shop.pairs", "shop.plain")
 TIMEOUT = 1800.0
 OMITTED = "as the worker publishes no TRUNCATE"
+KEPT = (OMITTED, "as a mapping applied to them", "the rows of the earlier one are kept")
+"""In the notes on rows that the source has no more, and that no record has removed."""
 _COMMAND = re.compile(r"(?<!`)python -m (?:app|spark_sink) .+?(?=; |$)")
 """One that is to be run; what only shows something is printed between backticks."""
 _ALTERNATIVE = re.compile(r"; or\b")
@@ -58,6 +60,11 @@ def chosen(lines: str, chance: float) -> list[str]:
         ways = [way for text in _ALTERNATIVE.split(line) if (way := commands(text))]
         found += ways[int(chance * len(ways))] if ways else []
     return found
+
+
+def is_kept(lines: str) -> bool:
+    """Whether some lines are about rows that the source has no more."""
+    return any(one in lines for one in KEPT)
 
 
 class Parts:
@@ -221,7 +228,7 @@ class Parts:
                 name = named[1]
                 if named[2] != "APPLIED":
                     found[name] = ""
-            elif name and (name in found or _COMMAND.search(line) or OMITTED in line):
+            elif name and (name in found or _COMMAND.search(line) or is_kept(line)):
                 found[name] = f"{found.get(name, '')}{line.strip()}\n"
         return found
 

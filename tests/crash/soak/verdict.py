@@ -13,7 +13,7 @@ import hmac
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -147,6 +147,13 @@ class Folded:
     """The version of the last record."""
     older: bool = False
     """Whether there are images of several versions."""
+    is_kept: bool = False
+    """Whether its last TRUNCATE, DROP or RENAME was omitted, so that its rows are still there."""
+
+    @property
+    def number(self) -> int:
+        """How many rows it has."""
+        return len(self.rows) + self.images.total()
 
     def take(self, key: bytes | None, value: Mapping[str, Any]) -> None:
         """Apply a record."""
@@ -155,7 +162,7 @@ class Folded:
         if value["op"] == "t":
             self.rows.clear()
             self.images.clear()
-            self.older = False
+            self.older = self.is_kept = False
             return
         self.older |= self.newest not in (None, version) and bool(self.images)
         self.newest = version
@@ -164,15 +171,20 @@ class Folded:
                 if image is not None:
                     self.images[_text(image)] += sign
         elif value["op"] == "d":
-            self.rows.pop(tuple(json.loads(key).values()), None)
+            self.rows.pop(_key(key), None)
         else:
-            self.rows[tuple(json.loads(key).values())] = version, value["after"]
+            self.rows[_key(key)] = version, value["after"]
 
     def rekey(self, key: list[str]) -> None:
         """Identify the rows by other columns."""
         self.rows = {
             tuple(row[name] for name in key): (version, row) for version, row in self.rows.values()
         }
+
+
+def _key(key: bytes) -> tuple[Any, ...]:
+    """A record's key without the real table, which it may begin with: `Folded` is one real table."""
+    return tuple(value for name, value in json.loads(key).items() if name != "__shard")
 
 
 def _text(image: Row) -> str:
@@ -187,15 +199,37 @@ def folded(records: Iterable[tuple[bytes | None, Mapping[str, Any]]]) -> dict[st
             tables[value["source"]["table"]].take(key, value)
             continue
         moving: dict[str, Folded] = {}
+        mapped = {one["table"] for one in value.get("effects", ()) if one.get("logical")}
         for one in value.get("tables", ()):
-            _follow(tables, moving, one)
+            _follow(tables, moving, one, mapped)
+        for one in value.get("effects", ()):
+            if one["kind"] == "truncate omitted":
+                tables[one["table"]].is_kept = True
     return tables
 
 
-def _follow(tables: dict[str, Folded], moving: dict[str, Folded], one: Mapping[str, Any]) -> None:
-    """Apply one step of a statement; a table on its way through a third name is in ``moving``."""
+def _follow(
+    tables: dict[str, Folded],
+    moving: dict[str, Folded],
+    one: Mapping[str, Any],
+    mapped: Collection[str],
+) -> None:
+    """Apply one step of a statement; a table on its way through a third name is in ``moving``.
+
+    To the rows of a `mapped` table only records do something, and none of them moves to another name.
+    """
     name = one["table"]
     if one["database"] != "shop":
+        return
+    other = (one["renamed_to"] or one["renamed_from"] or {}).get("table")
+    if name in mapped and (other is not None or one["change"] in ("created", "dropped")):
+        if one["renamed_from"] is not None and other not in mapped:
+            # Its records are about the table under the name that it had.
+            tables.pop(str(other), None)
+        return
+    if other in mapped:
+        if one["renamed_from"] is not None:
+            tables[name] = Folded()
         return
     if one["renamed_to"] is not None:
         to = one["renamed_to"]["table"]
@@ -209,6 +243,17 @@ def _follow(tables: dict[str, Folded], moving: dict[str, Folded], one: Mapping[s
         tables.pop(name, None)
     elif one["old"] and one["old"]["primary_key"] != one["new"]["primary_key"]:
         tables[name].rekey(one["new"]["primary_key"])
+
+
+def united(tables: Collection[Table]) -> Table:
+    """The rows of several tables, in the columns that all of them have."""
+    first = next(iter(tables))
+    names = set.intersection(*(set(one.kinds) for one in tables))
+    return Table(
+        kinds={name: kind for name, kind in first.kinds.items() if name in names},
+        key=first.key,
+        rows=[row for one in tables for row in one.rows],
+    )
 
 
 def unfolded(name: str, table: Table, found: Folded, masks: Masks) -> Iterator[str]:

@@ -37,14 +37,18 @@ FREE = {
 }
 """Tables that are renamed, dropped and created too, by what they are created with."""
 MASKED = "m_masked"
+SHARDS = "m_items"
+"""The logical table of several real ones, whose names have a number behind it."""
 MAPPED = {
     "m_topic": KEYED,
     MASKED: "(id int PRIMARY KEY, v int, note varchar(40), card varchar(40), mail varchar(40))",
     "m_emptied": KEYED,
     "m_kept": KEYED,
     "m_plain": "(v int, note varchar(40))",
+    **dict.fromkeys((f"{SHARDS}_{number}" for number in (1, 2, 3)), KEYED),
 }
-"""Tables with rules in the mapping, which keep their names."""
+"""Tables with rules in the mapping. They are dropped, and renamed to and from other names, but never swapped
+with one another."""
 SCHEMA = (
     "CREATE DATABASE shop",
     "CREATE DATABASE stage",
@@ -55,7 +59,7 @@ AGED = ("orders", "it's", "pairs", "plain")
 """Tables that are renamed for good at times, before another one gets the name."""
 KINDS = {
     "truncate": 3, "add": 3, "drop": 2, "rename_column": 1, "modify": 4, "key": 1, "swap": 2, "age": 1,
-    "again": 2, "arrive": 1,
+    "again": 2, "arrive": 1, "mapped_again": 3, "mapped_away": 3, "mapped_load": 3,
 }  # fmt: skip
 STRICT = "'STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO'"
 ADDED = (
@@ -98,6 +102,11 @@ def columns_of(cursor: Any, name: str) -> list[Column]:
     """A table's columns now."""
     cursor.execute(f"SHOW COLUMNS FROM shop.{quoted(name)}")
     return [Column(row[0], row[1], row[2] == "YES", row[3] == "PRI") for row in cursor.fetchall()]
+
+
+def is_mapped(name: str) -> bool:
+    """Whether a rule of the mapping may be about a table of that name."""
+    return name in MAPPED or re.fullmatch(rf"{SHARDS}_\d", name) is not None
 
 
 class Writer:
@@ -229,7 +238,7 @@ class Writer:
 
     def _add(self, cursor: Any, chance: random.Random) -> Iterator[str]:
         name = chance.choice(tables_of(cursor))
-        column = "int" if name in MAPPED else chance.choice(ADDED)
+        column = "int" if is_mapped(name) else chance.choice(ADDED)
         first = " FIRST" if column.endswith(" FIRST") else ""
         column = column.removesuffix(" FIRST")
         number = next(self._numbers)
@@ -252,7 +261,7 @@ class Writer:
 
     def _modify(self, cursor: Any, chance: random.Random) -> Iterator[str]:
         """Another type for a column; now and then a text becomes a number, or the reverse."""
-        name = chance.choice([one for one in tables_of(cursor) if one not in MAPPED])
+        name = chance.choice([one for one in tables_of(cursor) if not is_mapped(one)])
         columns = [one for one in columns_of(cursor, name) if not one.in_key and one.name != "at"]
         if columns:
             column = chance.choice(columns)
@@ -293,3 +302,40 @@ class Writer:
         yield f"INSERT INTO stage.loaded VALUES {rows}"
         yield f"DROP TABLE IF EXISTS shop.{quoted(name)}"
         yield f"RENAME TABLE stage.loaded TO shop.{quoted(name)}"
+
+    def _mapped_again(self, _cursor: Any, chance: random.Random) -> Iterator[str]:
+        """A table with a rule is dropped, and perhaps created."""
+        name = chance.choice([*MAPPED])
+        yield f"DROP TABLE IF EXISTS shop.{name}"
+        if chance.random() < 0.7:
+            yield f"CREATE TABLE shop.{name} {MAPPED[name]}"
+
+    def _mapped_away(self, cursor: Any, chance: random.Random) -> Iterator[str]:
+        """A table with a rule gets a name that has none, or that of a shard; perhaps another takes its own."""
+        name = chance.choice([*MAPPED])
+        to = f"{SHARDS}_8" if name.startswith(SHARDS) and chance.random() < 0.5 else f"{name}_old"
+        if name in (there := tables_of(cursor)):
+            if to in there:
+                yield f"DROP TABLE shop.{to}"
+            yield f"RENAME TABLE shop.{name} TO shop.{to}"
+        if chance.random() < 0.7:
+            yield f"CREATE TABLE IF NOT EXISTS shop.{name} {MAPPED[name]}"
+
+    def _mapped_load(self, cursor: Any, chance: random.Random) -> Iterator[str]:
+        """A table that was loaded under another name takes the place of one with a rule, in one statement."""
+        name = chance.choice([*MAPPED])
+        loaded, old = f"shop.{name}_load", f"shop.{name}_old"
+        columns = "(v, note)" if name == "m_plain" else "(id, v, note)"
+        rows = ", ".join(
+            f"({next(self._numbers)}, 'loaded')"
+            if name == "m_plain"
+            else f"({key}, {next(self._numbers)}, 'loaded')"
+            for key in range(20)
+        )
+        yield f"CREATE TABLE {loaded} {MAPPED[name]}"
+        yield f"INSERT INTO {loaded} {columns} VALUES {rows}"
+        yield f"DROP TABLE IF EXISTS {old}"
+        if name in tables_of(cursor):
+            yield f"RENAME TABLE shop.{name} TO {old}, {loaded} TO shop.{name}"
+        else:
+            yield f"RENAME TABLE {loaded} TO shop.{name}"
