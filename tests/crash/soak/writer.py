@@ -38,7 +38,7 @@ FREE = {
 """Tables that are renamed, dropped and created too, by what they are created with."""
 MASKED = "m_masked"
 SHARDS = "m_items"
-"""The logical table of several real ones, whose names have a number behind it."""
+"""The logical table of several real ones, whose names end in a number."""
 MAPPED = {
     "m_topic": KEYED,
     MASKED: "(id int PRIMARY KEY, v int, note varchar(40), card varchar(40), mail varchar(40))",
@@ -322,7 +322,7 @@ class Writer:
             yield f"CREATE TABLE IF NOT EXISTS shop.{name} {MAPPED[name]}"
 
     def _mapped_load(self, cursor: Any, chance: random.Random) -> Iterator[str]:
-        """A table that was loaded under another name takes the place of one with a rule, in one statement."""
+        """A table that was loaded under another name takes the name of one with a rule, in one statement."""
         name = chance.choice([*MAPPED])
         loaded, old = f"shop.{name}_load", f"shop.{name}_old"
         columns = "(v, note)" if name == "m_plain" else "(id, v, note)"
