@@ -415,7 +415,7 @@ def paused(monkeypatch: pytest.MonkeyPatch) -> Destination:
 
     retention = Retention(binlogs=end(500).binlogs, seconds=3600.0, space=None)
     monkeypatch.setattr(f"{module}.read_end", asked)
-    monkeypatch.setattr(f"{module}.read_retention", lambda _: retention)
+    monkeypatch.setattr("app.worker.destination.purge_watch.read_retention", lambda _: retention)
     monkeypatch.setattr(f"{module}.seconds_unread", lambda *_: 700.0)
     return destination
 
