@@ -92,7 +92,7 @@ async def test_a_cut_leaves_out_what_kafka_has_not_committed_and_parts_without_a
     markers = topics.markers_end()
     (last,) = topics.last_values(markers)
     assert (json.loads(last)["last"], foreign) == (False, [])
-    # Another program's records hide it from nobody.
+    # Records of another program in the topic do not hide it.
     await write(*((MARKERS, "{") for _ in range(200)))
     await producer.commit_transaction()
     assert topics.last_values(topics.markers_end()) == [last]
